@@ -49,7 +49,7 @@ async def test_a_login_that_is_lost_comes_back_without_losing_the_page(windows: 
         await login(page, ALICE)
         await page.fill("input[name=q]", "count")
         await page.context.clear_cookies()
-        await page.click("[data-tab=configuration]")
+        await page.locator("[data-tab=configuration]").dispatch_event("click")  # the form may stand over it already
         await login(page, ALICE)
 
         await expect(page.locator("#agents-panel[data-state=ready]")).to_contain_text("agents.Counter")
@@ -58,11 +58,38 @@ async def test_a_login_that_is_lost_comes_back_without_losing_the_page(windows: 
 
 
 async def test_a_token_in_the_fragment_is_exchanged_and_leaves_the_address(windows: Windows, tmp_path: Path) -> None:
+    windows.allow("status of 401")
     async with dashboard(windows, tmp_path, {"Worker": [say("42")]}, GUARDED, TOKENS) as board:
         page = await board.open(f"/usage#token={ALICE}")
 
         assert page.url == f"{board.api.url}/usage"
         await expect(page.locator("dialog")).to_have_count(0)
+        async with page.expect_response("**/api/session"):
+            await page.evaluate("location.hash = 'token=used'")
+        await page.click("[data-nav=agents]")
+        await expect(page.locator("#agents-panel[data-state=ready]")).to_be_visible()
+        await expect(page.locator("dialog")).to_have_count(0)
+        assert page.url == f"{board.api.url}/agents"
+
+
+async def test_a_login_in_one_tab_or_by_another_address_serves_those_that_wait(windows: Windows, tmp_path: Path) -> None:
+    windows.allow("status of 401")
+    async with dashboard(windows, tmp_path, {"Worker": [say("42")]}, GUARDED, TOKENS) as board:
+        waiting = await windows.open(f"{board.api.url}/usage#token=used")
+        await expect(waiting.locator("[data-dialog=login] [role=alert]")).not_to_be_empty()
+        page = await waiting.context.new_page()
+        await page.goto(f"{board.api.url}/agents")
+        await login(page, f"{board.api.url}/#token={ALICE}")
+        for each, shown in ((page, "#agents-panel[data-state=ready]"), (waiting, ".page[data-page=usage] [data-state=empty]")):
+            await expect(each.locator(shown)).to_be_visible()
+            await expect(each.locator("dialog")).to_have_count(0)
+
+        await page.context.clear_cookies()
+        await page.reload()
+        await expect(page.locator("[data-dialog=login]")).to_be_visible()
+        await page.evaluate(f"location.hash = 'token={ALICE}'")
+        await expect(page.locator("#agents-panel[data-state=ready]")).to_be_visible()
+        assert page.url == f"{board.api.url}/agents"
 
 
 async def test_pages_are_reached_without_loading_and_back_leads_back(windows: Windows, tmp_path: Path) -> None:

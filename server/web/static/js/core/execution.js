@@ -22,7 +22,7 @@ import { ExecutionView } from "./execution_view.js";
  * @property {(key: string, value: string) => void} [remember]
  * @property {(standing: {agent: string, status: string, ended: boolean}) => void} [standing] for the title of the page
  * @property {(words: string) => void} [toast] else the view shows its own
- * @property {{shown: string, does: string}[]} [keys] keys of the shell, for the help
+ * @property {{shown: string, does: string}[]} [keys] keys of the shell, for the help; it hands on those that it does not take
  * @property {string} [home] the address of the list
  * @property {() => void} [back] the reader leaves
  */
@@ -48,7 +48,6 @@ export function mountExecution(parent, options) {
   return {
     destroy: () => view.destroy(),
     select: (/** @type {string} */ id) => view.select(id),
-    command: (/** @type {string} */ name) => view.reader.command(name, ""),
     /** For keys that reach the page and not the view. */
     key: (/** @type {KeyboardEvent} */ event) => view.reader.pressed(event),
     focus: () => view.grid.element.focus(),

@@ -94,7 +94,8 @@ export class ExecutionView {
       state: (state, tries) => this.standing(state, tries),
     });
     parent.append(this.panes.element);
-    this.panes.element.addEventListener("keydown", (event) => this.reader.pressed(event));
+    // A shell with keys of its own hands on what it does not take.
+    if (hooks.keys === undefined) this.panes.element.addEventListener("keydown", (event) => this.reader.pressed(event));
     this.ticking = setInterval(() => this.tick(), 1000);
   }
 

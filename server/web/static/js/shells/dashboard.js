@@ -3,12 +3,12 @@
  */
 
 import { element, replaceChildren } from "../core/dom.js";
-import { ApiClient, ApiError, errorWords } from "../sources/api.js";
+import { ApiClient, ApiError } from "../sources/api.js";
 import { followAll, liveSource, untilRetry } from "../sources/live.js";
 import { Chrome } from "./chrome.js";
 import { openHelp } from "./help.js";
 import { Keys } from "./keys.js";
-import { Login, tokenOfAddress } from "./login.js";
+import { Login } from "./login.js";
 import { mountAgents } from "./pages/agents.js";
 import { mountCompare } from "./pages/compare.js";
 import { mountExecutionPage } from "./pages/execution.js";
@@ -92,14 +92,10 @@ class Dashboard {
   }
 
   async start() {
-    const token = tokenOfAddress();
-    if (token !== "") {
-      try {
-        await this.login.exchange(token);
-      } catch (failure) {
-        await this.login.ask(errorWords(failure).message);
-      }
-    }
+    window.addEventListener("hashchange", async () => {
+      if ((await this.login.enter()) && this.started) await this.identify();
+    });
+    await this.login.enter();
     await this.identify();
     this.started = true;
     this.keys.start();

@@ -12,7 +12,7 @@ import { openDialog } from "./dialogs.js";
  * The token in the fragment of the address, which is removed from it and from the history.
  * @returns {string} empty if there is none
  */
-export function tokenOfAddress() {
+function tokenOfAddress() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
   if (token !== "") history.replaceState(history.state, "", location.pathname + location.search);
   return token;
@@ -24,31 +24,48 @@ export class Login {
     this.api = api;
     /** @type {Promise<void> | null} */
     this.asking = null;
+    this.refused = element("p", { class: "login-refused", role: "alert" });
+    this.entered = () => {};
+    this.others = new BroadcastChannel("login");
+    this.others.onmessage = () => this.entered();
   }
 
   /** @param {string} token */
-  exchange(token) {
-    return this.api.post("/session", { token });
+  async exchange(token) {
+    await this.api.post("/session", { token });
+    setText(this.refused, "");
+    this.entered();
+    this.others.postMessage("entered");
   }
 
-  /**
-   * Asks for a token over the page, once however many requests need it; done when the server has accepted one.
-   * @param {string} [said] why it asks
-   */
-  ask(said = "") {
-    this.asking ??= this.open(said).finally(() => {
+  /** Takes a token that the address brings. One that is used is of no matter to a browser that has a session. */
+  async enter() {
+    const token = tokenOfAddress();
+    try {
+      if (token !== "") await this.exchange(token);
+    } catch (failure) {
+      this.refuse(failure);
+    }
+    return token !== "";
+  }
+
+  /** @param {unknown} failure */
+  refuse(failure) {
+    const { message, hint } = errorWords(failure);
+    setText(this.refused, hint === "" ? message : `${message}. ${hint}`);
+  }
+
+  /** Asks for a token over the page, once however many requests need it; done when the server has accepted one. */
+  ask() {
+    this.asking ??= this.open().finally(() => {
       this.asking = null;
     });
     return this.asking;
   }
 
-  /**
-   * @param {string} said
-   * @returns {Promise<void>}
-   */
-  open(said) {
+  /** @returns {Promise<void>} */
+  open() {
     return new Promise((done) => {
-      const refused = element("p", { class: "login-refused", role: "alert" }, said);
       const token = element("input", {
         class: "input",
         type: "password",
@@ -63,12 +80,9 @@ export class Login {
         event.preventDefault();
         submit.disabled = true;
         try {
-          await this.exchange(token.value.trim());
-          dialog.close();
-          done();
+          await this.exchange(token.value.trim().split("token=").at(-1) ?? "");
         } catch (failure) {
-          const { message, hint } = errorWords(failure);
-          setText(refused, hint === "" ? message : `${message}. ${hint}`);
+          this.refuse(failure);
           token.setAttribute("aria-invalid", "true");
           token.select();
         } finally {
@@ -81,15 +95,19 @@ export class Login {
         element(
           "p",
           { class: "soft", id: "login-note" },
-          "This server asks who you are. Paste the token that it was given for you, or open the address that ",
+          "This server asks who you are. Paste your token, or the address that ",
           element("code", {}, "outrider dashboard"),
-          " prints.",
+          " prints; it opens one page, then type the command again.",
         ),
         element("label", { class: "field" }, "Token", token),
-        refused,
+        this.refused,
         element("div", { class: "dialog-foot" }, submit),
       );
       const dialog = openDialog("Log in", { name: "login", closable: false }, form);
+      this.entered = () => {
+        dialog.close();
+        done();
+      };
       token.focus();
     });
   }

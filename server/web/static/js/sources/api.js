@@ -107,7 +107,8 @@ export class ApiClient {
       throw new ApiError(SILENT);
     }
     this.watch.reachable(true);
-    if (response.status === 401) this.watch.unauthorised();
+    // A token that is refused says nothing about the session.
+    if (response.status === 401 && `${init.method}${path}` !== "POST/session") this.watch.unauthorised();
     return response;
   }
 }

@@ -4,7 +4,6 @@
 
 import { setAttribute } from "../../core/dom.js";
 import { mountExecution } from "../../core/execution.js";
-import { commandOf } from "../../core/keys.js";
 import { SHELL_KEYS } from "../keys.js";
 import { remember, remembered } from "../memory.js";
 import { executionHref } from "../router.js";
@@ -88,13 +87,12 @@ class ExecutionPage {
   }
 
   /**
-   * Keys that reach the page while nothing of the view has the focus.
    * @param {string} _key
    * @param {KeyboardEvent} event
    */
   key(_key, event) {
-    const command = commandOf(event);
-    return command !== null && this.view.command(command);
+    this.view.key(event);
+    return event.defaultPrevented;
   }
 
   /** @param {{agent: string, status: string, ended: boolean}} standing */
