@@ -19,6 +19,8 @@ from server.views.records import TimeSpan
 Row = Mapping[str, Any]
 
 RANKS: tuple[SpanKind, ...] = ("model", "tool", "approval", "children")
+CANCELLED = "cancelled"
+"""The type of error of a call that was stopped with its execution: that is no failure."""
 OPEN = "open"
 """Instead of the end of children of which one is open."""
 WAITS = (GET_RESULT, WAIT_FOR)
@@ -81,7 +83,8 @@ def _add_tool(used: TimeUse, row: Row, asked: Mapping[str, float | None]) -> Non
     if decided is not None:  # a call that was denied began when it was asked about
         begin = max(begin, decided)
     if end is None or begin <= end:
-        stretch = Stretch("tool", begin, end, row["tool"], row["id"], bool(row["is_error"]))
+        failed = bool(row["is_error"]) and row["error_type"] != CANCELLED
+        stretch = Stretch("tool", begin, end, row["tool"], row["id"], failed)
         used.add(row["execution_id"], stretch)
 
 

@@ -14,7 +14,7 @@ from db.store.engine import sqlite_library
 from db.tables import executions
 from runner.service.order import Order
 from server.views.answers import ExecutionNode, ExecutionTree
-from server.views.times import stopped_at
+from server.views.times import stopped_at, time_use_of
 from server.views.views import Views
 from tests.support.gated import DELETE, YES, asked, decide, deleting
 from tests.support.models import call, gate, say
@@ -207,6 +207,14 @@ def test_questions_that_overlap_are_one_stop_of_the_clock() -> None:
     assert stopped_at(questions, [{"since": "03"}]) == "00"
     assert stopped_at([questions[0], questions[3]], [{"since": "03"}]) == "03"
     assert stopped_at(questions[1:], []) is None
+
+
+def test_a_call_that_was_stopped_with_its_execution_is_no_failure_in_its_time() -> None:
+    row = {"id": "c", "execution_id": "e", "tool": "t", "server": "s", "status": "completed", "is_error": 1}
+    times = {"started_at": "2026-01-01T00:00:00.000Z", "finished_at": "2026-01-01T00:00:01.000Z"}
+    used = [time_use_of([], [{**row, **times, "error_type": why}], [], []) for why in ("cancelled", "failed")]
+
+    assert [each.stretches["e"][0].is_error for each in used] == [False, True]
 
 
 async def test_the_parts_of_the_time_of_an_execution_sum_to_its_age(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ function errorParts(entry, execution) {
   const who = execution.cancelled_by ? ` by ${execution.cancelled_by}` : "";
   const parts = [
     element("h3", {}, `${statusWords(node)}${who}${kind}`),
-    why === "" ? null : element("p", { class: "x-error" }, why),
+    why === "" ? null : element("p", { class: isBad(node.status) ? "x-error" : "x-hint" }, why),
   ];
   for (const { recommendation } of execution.result?.errors ?? []) {
     if (recommendation) parts.push(element("p", { class: "x-hint" }, `hint: ${recommendation}`));

@@ -9,7 +9,7 @@ import { clockWords, countWords, isEnded, numberWords } from "./format.js";
 /** @import {Execution} from "../types.js" */
 /** @import {TreeEntry, TreeStore} from "./store.js" */
 
-/** @typedef {{key: string, tone: "note" | "warn" | "bad", words: string, go: string}} Banner go: what it is about */
+/** @typedef {{key: string, tone: "note" | "warn" | "bad", words: string, go: string, page: string}} Banner go: what it is about; page: another tree */
 /** @typedef {{state: string, tries: number, upstreams: Map<string, string>}} StreamStanding */
 
 /**
@@ -29,9 +29,19 @@ export function bannersOf(store, entry, execution, stream) {
     /** @type {Banner["tone"]} */ tone,
     /** @type {string | false} */ words,
     go = "",
+    page = "",
   ) => {
-    if (words) found.push({ key, tone, words, go });
+    if (words) found.push({ key, tone, words, go, page });
   };
+  const earlier = node.continues_execution_id ?? "";
+  say("continues", "note", earlier !== "" && `Continues ${ending(earlier)}.`, "", earlier);
+  for (const { id } of execution?.continued_by ?? []) {
+    say(`continued ${id}`, "note", `Continued by ${ending(id)}.`, "", id);
+  }
+  if (execution?.origin) {
+    const { forked_from, at, kept } = execution.origin;
+    say("forked", "note", `Forked from ${ending(forked_from)} at ${ending(at)}; ${countWords(kept, "execution")} kept.`, "", forked_from);
+  }
   const tries = stream.tries > 1 ? ` (${stream.tries})` : "";
   say("reconnecting", "warn", stream.state === "reconnecting" && `The connection is lost. Reconnecting${tries} …`);
   say(
@@ -58,7 +68,7 @@ export function bannersOf(store, entry, execution, stream) {
       `${countWords(questions, "call")} of this tree ${questions === 1 ? "waits" : "wait"} for a decision.`,
     store.approvals[0]?.execution_id ?? "",
   );
-  say("children", "note", active && node.waiting_for === "children" && "Waiting for its children.");
+  say("children", "note", active && !node.owner_gone && node.waiting_for === "children" && "Waiting for its children.");
   for (const { name, part, words } of active ? budgetsOf(entry, execution, store.now()) : []) {
     say(
       `budget ${name}`,
@@ -78,17 +88,21 @@ export function bannersOf(store, entry, execution, stream) {
   return found;
 }
 
+/** @param {string} id */
+const ending = (id) => id.slice(-6);
+
 /**
  * @param {HTMLElement} parent
  * @param {Banner[]} banners
  * @param {(id: string) => void} go
+ * @param {(id: string, words: string) => HTMLElement | null} link to another tree
  */
-export function showBanners(parent, banners, go) {
+export function showBanners(parent, banners, go, link) {
   keyedChildren(parent, banners, {
     key: (banner) => `${banner.key} ${banner.go}`,
     make: (banner) => {
       const show = element("button", { type: "button", class: "x-link", onclick: () => go(banner.go) }, "Show");
-      const parts = [element("span"), " ", banner.go !== "" && show];
+      const parts = [element("span"), " ", banner.go !== "" && show, banner.page !== "" && link(banner.page, "Show")];
       return element("p", { class: "x-banner", "data-banner": banner.key.split(" ")[0] ?? "" }, ...parts);
     },
     update: (made, banner) => {

@@ -11,10 +11,29 @@ import { textBlock } from "./text_block.js";
 
 /** @typedef {{source: Source, go: (id: string) => void}} CallHooks */
 
-/** @param {TranscriptCall} call */
-export function callMark(call) {
-  if (call.finished_at === null && call.status !== "completed") return "◐";
-  return call.is_error ? "✕" : call.status === "unknown" ? "?" : "✓";
+/**
+ * What a call came to: a mark, and the status that colours it.
+ * @param {TranscriptCall} call
+ */
+function markOf({ finished_at, status, is_error, error_type }) {
+  if (finished_at === null && status !== "completed") return ["◐", "running"];
+  if (is_error) return error_type === "cancelled" ? ["⊘", "cancelled"] : ["✕", "failed"];
+  return status === "unknown" ? ["?", "partial"] : ["✓", "completed"];
+}
+
+/**
+ * @param {TranscriptCall} call
+ * @param {string} open while it has no result
+ */
+function lineOf(call, open) {
+  const [mark, status] = markOf(call);
+  const took = call.finished_at === null ? open : durationWords(secondsBetween(call.started_at, call.finished_at, 0));
+  return [
+    element("span", { class: "x-mark", "aria-hidden": "true", "data-status": status }, mark),
+    element("code", {}, call.tool),
+    element("span", { class: "x-muted" }, ` ${briefly(call.arguments)}`),
+    element("span", { class: "x-took" }, took),
+  ];
 }
 
 /**
@@ -24,16 +43,8 @@ export function callMark(call) {
  * @returns {HTMLElement}
  */
 export function callLine(call, hooks) {
-  const took = call.finished_at === null ? "" : durationWords(secondsBetween(call.started_at, call.finished_at, 0));
-  return element(
-    "p",
-    { class: "x-call-line", "data-call": call.call_id, "data-row": call.id, "data-failed": call.is_error },
-    element("span", { class: "x-mark", "aria-hidden": "true" }, callMark(call)),
-    element("code", {}, call.tool),
-    element("span", { class: "x-muted" }, ` ${briefly(call.arguments)}`),
-    element("span", { class: "x-took" }, took),
-    childLink(call, hooks),
-  );
+  const about = { class: "x-call-line", "data-call": call.call_id, "data-row": call.id };
+  return element("p", about, ...lineOf(call, ""), childLink(call, hooks));
 }
 
 /**
@@ -43,21 +54,8 @@ export function callLine(call, hooks) {
  * @returns {HTMLElement}
  */
 export function callCard(call, hooks) {
-  const took =
-    call.finished_at === null ? "running" : durationWords(secondsBetween(call.started_at, call.finished_at, 0));
-  const head = element(
-    "summary",
-    {},
-    element("span", { class: "x-mark", "aria-hidden": "true" }, callMark(call)),
-    element("code", {}, call.tool),
-    element("span", { class: "x-muted" }, ` ${briefly(call.arguments)}`),
-    element("span", { class: "x-took" }, took),
-  );
-  const card = element(
-    "details",
-    { class: "x-call", "data-call": call.call_id, "data-row": call.id, "data-failed": call.is_error },
-    head,
-  );
+  const about = { class: "x-call", "data-call": call.call_id, "data-row": call.id };
+  const card = element("details", about, element("summary", {}, ...lineOf(call, "running")));
   card.addEventListener("toggle", () => {
     if (card.open && card.childElementCount === 1) card.append(callBody(call, hooks));
   });

@@ -61,7 +61,7 @@ export class PageHead {
       this.drawOutcome(entry, execution);
     }
     replaceChildren(this.facts, factList(entry, execution, now));
-    showBanners(this.banners, banners, this.does.go);
+    showBanners(this.banners, banners, this.does.go, (id, words) => this.link(id, words));
   }
 
   /**
@@ -71,7 +71,11 @@ export class PageHead {
   drawTitle({ node }, execution) {
     const ancestors = execution?.ancestors ?? [];
     this.path.hidden = ancestors.length === 0;
-    replaceChildren(this.path, ...ancestors.flatMap(({ id, agent }) => [this.link(id, agent), " › "]), node.agent);
+    replaceChildren(
+      this.path,
+      ...ancestors.flatMap(({ id, agent }) => [this.link(id, agent) ?? agent, " › "]),
+      node.agent,
+    );
     const status = { class: "x-badge", "data-status": shownStatus(node) };
     const does = { source: this.source, done: this.does.done, below: ancestors.length > 0 };
     const copied = { type: "button", class: "x-id", "data-action": "copy-id", title: `${node.id}, copied on a click` };
@@ -97,14 +101,15 @@ export class PageHead {
 
   /**
    * @param {string} id
-   * @param {string} agent
+   * @param {string} words
+   * @returns {HTMLElement | null} null: no other page can be shown
    */
-  link(id, agent) {
+  link(id, words) {
     const href = this.hooks.href?.(id) ?? null;
-    if (href !== null) return element("a", { href, "data-ancestor": id }, agent);
+    if (href !== null) return element("a", { href, "data-ancestor": id }, words);
     const open = this.hooks.open;
-    if (open === undefined) return element("span", {}, agent);
-    return element("button", { type: "button", class: "x-link", "data-ancestor": id, onclick: () => open(id) }, agent);
+    if (open === undefined) return null;
+    return element("button", { type: "button", class: "x-link", "data-ancestor": id, onclick: () => open(id) }, words);
   }
 
   /**

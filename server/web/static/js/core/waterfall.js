@@ -39,6 +39,7 @@ export class Waterfall {
       "ul",
       { class: "x-legend x-time-legend", "data-legend": "", "aria-label": "What the bars mean" },
       ...Object.keys(KINDS).map((kind) => kindElement(/** @type {SpanKind} */ (kind))),
+      element("li", {}, element("span", { class: "x-swatch", "data-kind": "bad" }), "failed"),
       element(
         "li",
         {
@@ -47,6 +48,7 @@ export class Waterfall {
         element("span", { class: "x-swatch", "data-kind": "critical" }),
         "critical path: decided the end",
       ),
+      element("li", {}, "◆ dispatch refused"),
       element("li", {}, "⋯ nothing worked: drawn short"),
     );
     this.width = 0;
