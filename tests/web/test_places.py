@@ -9,6 +9,8 @@ from playwright.async_api import Route, expect
 
 from server.export import read_bundle
 from server.replay import replay
+from tests.support.api_serving import ApiOptions
+from tests.support.gated import DELETE, deleting
 from tests.support.models import call, gate, hang, say
 from tests.web.dashboards import Dashboard, dashboard
 from tests.web.windows import NARROW, Windows
@@ -152,6 +154,36 @@ async def test_on_a_phone_the_head_of_an_execution_fits_the_window(windows: Wind
         page = await board.open(f"/executions/{root}", width=NARROW)
         right = "all => Math.max(...all.map(each => each.getBoundingClientRect().right))"
         assert await page.locator(".x-page-head > *").evaluate_all(right) <= NARROW
+
+
+async def test_a_question_of_the_tree_is_read_in_its_row_and_on_a_phone_opens_over_it(
+    windows: Windows, tmp_path: Path
+) -> None:
+    options = ApiOptions(extra_tools=deleting().for_agents("Worker"))
+    async with dashboard(windows, tmp_path, {"Lead": LEAD, "Worker": [DELETE, say("42")]}, options) as board:
+        root = await board.start("Lead")
+        page = await board.open(f"/executions/{root}")
+        row = page.locator(".x-row[data-status=approval]")
+        await expect(row.locator(".x-words")).to_have_text("waits for your decision on local.delete")
+        ends = "each => each.firstElementChild.getBoundingClientRect().right - each.getBoundingClientRect().right"
+        assert await row.locator(".x-text").evaluate(ends) < 0
+        await expect(page.locator(".x-budget").last).to_contain_text("its clock stands")
+
+        phone = await board.open("/", width=NARROW)
+        await phone.goto(f"{board.api.url}/executions/{root}")
+        approve = phone.locator(".x-detail [data-action=approve]")
+        for _ in range(2):
+            await phone.locator("[data-banner=approval] button").click()
+            await expect(approve).to_be_visible()
+            await phone.go_back()
+            await expect(approve).to_be_hidden()
+            await expect(phone.locator(".x-row[aria-selected=true]")).to_have_attribute("data-status", "approval")
+        await phone.locator("[data-banner=approval] button").click()
+        await phone.locator(".x-close").click()
+        await expect(approve).to_be_hidden()
+        await expect(phone.locator("[data-command=fit]")).to_be_hidden()
+        await phone.go_back()
+        await expect(phone.locator(".page[data-page=executions]")).to_be_visible()
 
 
 async def test_the_last_figures_are_drawn_even_if_they_come_at_once(windows: Windows, tmp_path: Path) -> None:

@@ -125,7 +125,18 @@ async def test_the_kinds_of_time_have_names_and_a_bar_says_what_it_is(windows: W
         page = await windows.open(address)
         await mounted(page, 60, options={"ended": True})
         legend = page.locator("[data-legend]")
-        for words in ("model", "tools", "approval", "queue", "children", "idle", "critical path", "drawn short"):
+        for words in (
+            "model",
+            "tools",
+            "approval",
+            "queue",
+            "children",
+            "idle",
+            "failed",
+            "critical path",
+            "refused",
+            "drawn short",
+        ):
             await expect(legend).to_contain_text(words)
         bars = page.locator(".x-bars")
         await expect(page.locator(".x-bars[data-spans=ready]")).to_have_count(1)
@@ -154,3 +165,11 @@ async def test_an_execution_inside_a_tree_is_run_again_after_it_is_said_what_is_
         await dialog.locator("[data-confirm=rerun]").click()
         await page.wait_for_url(lambda url: "/executions/" in url and root not in url)
         await expect(page.locator(".x-page-head .x-badge")).to_contain_text("completed")
+        forked = page.locator("[data-banner=forked]")
+        await expect(forked).to_have_text(re.compile(r"Forked from \w+ at \w+; 0 executions kept\. Show"))
+        await expect(forked.get_by_role("link")).to_have_attribute("href", f"/executions/{root}")
+        await page.locator(".x-page-head [data-action=message]").click()
+        await page.locator("[data-dialog=message] textarea").fill("and in words?")
+        await page.locator("[data-confirm=message]").click()
+        await page.locator("[data-banner=continues]").get_by_role("link").click()
+        await expect(page.locator("[data-banner=continued]")).to_have_text(re.compile(r"Continued by \w+\. Show"))

@@ -80,7 +80,10 @@ async def test_a_login_in_one_tab_or_by_another_address_serves_those_that_wait(w
         page = await waiting.context.new_page()
         await page.goto(f"{board.api.url}/agents")
         await login(page, f"{board.api.url}/#token={ALICE}")
-        for each, shown in ((page, "#agents-panel[data-state=ready]"), (waiting, ".page[data-page=usage] [data-state=empty]")):
+        for each, shown in (
+            (page, "#agents-panel[data-state=ready]"),
+            (waiting, ".page[data-page=usage] [data-state=empty]"),
+        ):
             await expect(each.locator(shown)).to_be_visible()
             await expect(each.locator("dialog")).to_have_count(0)
 

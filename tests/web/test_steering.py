@@ -70,7 +70,9 @@ async def test_one_in_the_middle_is_cancelled_and_its_parent_goes_on_and_reads_i
                 await expect(agent_row(page, agent)).to_have_attribute("data-status", "cancelled")
             await expect(agent_row(page, "Head")).to_contain_text("Middle: cancelled")
         assert await agent_row(page, "Middle").locator(".x-shape").evaluate(NEUTRAL)
-        await expect(page.locator(".x-detail")).to_contain_text("no longer needed")
+        assert await page.locator(".x-detail [data-answer]").get_by_text("no longer needed").evaluate(NEUTRAL)
+        await selected(page, "Waiter")
+        assert await page.locator(".x-detail .x-call-line .x-mark", has_text="⊘").evaluate(NEUTRAL)
     assert words == [
         "Middle is stopped; what it has so far is kept.",
         "1 execution below is stopped with it.",
@@ -106,6 +108,7 @@ async def test_a_refused_dispatch_has_a_row_with_its_reason_and_a_node_is_run_ag
         async with at_gate(journey.gate):
             await expect(agent_row(page, "Waiter")).to_contain_text("gate.wait")
         await expect(agent_row(page, "Head")).to_have_attribute("data-status", "completed")
+        await expect(agent_row(page, "Quick")).to_contain_text("kept: ")
     assert words == [
         "A new tree is started; this one stays as it is.",
         "Done again, with the configuration it had: Middle, and what Head did after it.",

@@ -24,6 +24,7 @@ import { ExecutionView } from "./execution_view.js";
  * @property {(words: string) => void} [toast] else the view shows its own
  * @property {{shown: string, does: string}[]} [keys] keys of the shell, for the help; it hands on those that it does not take
  * @property {string} [home] the address of the list
+ * @property {(open: boolean) => void} [over] the detail covers the tree, or no longer does
  * @property {() => void} [back] the reader leaves
  */
 
@@ -50,6 +51,8 @@ export function mountExecution(parent, options) {
     select: (/** @type {string} */ id) => view.select(id),
     /** For keys that reach the page and not the view. */
     key: (/** @type {KeyboardEvent} */ event) => view.reader.pressed(event),
+    /** Uncovers the tree. */
+    uncover: () => view.panes.isOpen() && view.panes.openDetail(false),
     focus: () => view.grid.element.focus(),
     refresh: () => view.feed.ask(),
     restyle: () => view.panes.measure(),

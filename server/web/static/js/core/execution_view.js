@@ -49,7 +49,8 @@ export class ExecutionView {
     const done = (/** @type {string} */ words, /** @type {Record<string, unknown>} */ answer) =>
       this.done(words, answer);
     const select = (/** @type {string} */ node, /** @type {string} */ call = "") => this.select(node, { call });
-    this.head = new PageHead(source, hooks, { done, go: select, copy: () => this.reader.command("copy") });
+    const go = (/** @type {string} */ node, call = "") => this.select(node, { call, open: true });
+    this.head = new PageHead(source, hooks, { done, go, copy: () => this.reader.command("copy") });
     this.time = new TimelineView(source, this.store, {
       select,
       redraw: () => this.schedule(),
@@ -138,14 +139,10 @@ export class ExecutionView {
     if (shown !== undefined && (clocks || ids.has(shown))) this.panes.soon("detail", () => this.detail.load());
     if (clocks || ids.has(root?.node.id ?? "")) this.panes.soon("head", () => this.reload());
     if (root !== null && ids.has(root.node.id)) {
-      this.hooks.standing?.({
-        agent: root.node.agent,
-        status: statusWords(root.node),
-        ended: isEnded(root.node.status),
-      });
-      this.region.say(
-        `${root.node.agent} ${statusWords(root.node)}, ${root.sums.ended} of ${root.sums.executions} ended`,
-      );
+      const { node, sums } = root;
+      const status = statusWords(node);
+      this.hooks.standing?.({ agent: node.agent, status, ended: isEnded(node.status) });
+      this.region.say(`${node.agent} ${status}, ${sums.ended} of ${sums.executions} ended`);
     }
     this.reader.happened(ids);
     this.schedule();
@@ -228,8 +225,8 @@ export class ExecutionView {
     }
     this.grid.mark(id, { scroll });
     this.detail.show(entry, call === "" ? null : call);
-    if (open) this.panes.openDetail(true);
     if (!quiet) this.tell();
+    if (open) this.panes.openDetail(true);
   }
 
   /**

@@ -10,6 +10,8 @@ import { splitHandle } from "./split.js";
 const NARROW_BELOW = 760;
 /** Narrower, and the bars could not be read. */
 const LEAST_TIME = 120;
+/** Narrower, and the names and what they do need a line each. */
+const ONE_LINE = 700;
 const PAUSE_OF_PARTS = 300;
 
 export class Panes {
@@ -23,6 +25,7 @@ export class Panes {
     this.time = time;
     this.detail = detail;
     this.redraw = redraw;
+    this.over = hooks.over;
     this.narrow = false;
     /** @type {Map<string, ReturnType<typeof setTimeout>>} */
     this.timers = new Map();
@@ -79,7 +82,9 @@ export class Panes {
     setAttribute(this.element, "data-narrow", this.narrow);
     const width = this.narrow ? 0 : this.grid.axis.clientWidth;
     this.time.resize(width < LEAST_TIME ? 0 : width, this.element);
-    this.grid.resize(this.narrow ? 54 : 28);
+    const tall = !this.narrow && this.main.clientWidth - width < ONE_LINE;
+    setAttribute(this.element, "data-tall", tall);
+    this.grid.resize(this.narrow ? 54 : tall ? 46 : 28);
     this.redraw();
   }
 
@@ -89,6 +94,7 @@ export class Panes {
    */
   openDetail(open, focus = false) {
     const next = open ?? this.element.dataset.detail !== "open";
+    if (this.narrow && next !== this.isOpen()) this.over?.(next);
     this.element.dataset.detail = next ? "open" : "closed";
     if (focus) this.detail.content.focus();
     else if (!next) this.grid.element.focus();

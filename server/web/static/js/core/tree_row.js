@@ -64,7 +64,7 @@ export class RowParts {
     setAttribute(target, "aria-setsize", row.siblings);
     setAttribute(target, "aria-expanded", row.expanded === null ? null : String(row.expanded));
     setAttribute(target, "data-found", row.found);
-    this.name.style.setProperty("--x-indent", String(Math.min(row.level, DEEPEST) - 1));
+    target.style.setProperty("--x-indent", String(Math.min(row.level, DEEPEST) - 1));
     setText(this.twisty, row.expanded === null ? "" : row.expanded ? "▾" : "▸");
     setText(this.level, row.level > DEEPEST ? `level ${row.level}` : "");
     if (row.refusal === null) this.fillExecution(row, about);
@@ -95,7 +95,10 @@ export class RowParts {
   fillExecution({ entry, expanded }, { root, now, approval }) {
     const { row: target } = this;
     const { node } = entry;
-    const words = approval === null ? rowWords(entry) : `waits for your decision on ${approval}`;
+    const done = rowWords(entry);
+    // A copy in a fork ended before its tree began.
+    const kept = timeOf(node.finished_at) < timeOf(root.node.created_at) ? `kept: ${done}` : done;
+    const words = approval === null ? kept : `waits for your decision on ${approval}`;
     const folded = expanded === false ? hiddenWords(entry, true) : "";
     setAttribute(target, "data-execution", node.id);
     setAttribute(target, "data-refused", null);

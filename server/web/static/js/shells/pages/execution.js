@@ -64,6 +64,11 @@ class ExecutionPage {
           title === "Everywhere" ? keys.map(({ keys: each, words }) => ({ shown: each.join(" "), does: words })) : [],
         ),
         home: "/",
+        over: (open) => {
+          if (open === Boolean(history.state?.over)) return;
+          if (open) history.pushState({ inside: true, over: true }, "", location.href);
+          else history.back();
+        },
         back: () => shell.router.back("/"),
       },
     });
@@ -84,6 +89,7 @@ class ExecutionPage {
   /** @param {Route} route */
   visit({ query }) {
     this.view.select(query.get("node") ?? this.id);
+    if (!history.state?.over) this.view.uncover();
   }
 
   /**
