@@ -23,7 +23,7 @@ from server.api.sessions import visitor
 from server.api.sql import QueryTable
 from server.api.table import ENDPOINTS, ONE
 from server.caller.sessions import Sessions
-from server.dashboard.files import StaticFiles, is_file_path
+from server.dashboard.files import StaticFiles, is_file_path, wants_page
 from server.identity import READ_ALL
 
 if TYPE_CHECKING:
@@ -86,8 +86,10 @@ class DashboardSite:
 
     def is_open(self, scope: Scope) -> bool:
         """Whether a request needs no identity: for a page without data, or to prove who it is from."""
-        method, path = scope["method"], scope["path"]
-        return (method in ("GET", "HEAD") and is_file_path(path)) or (method == "POST" and path == f"{PREFIX}/session")
+        path: str = scope["path"]
+        if scope["method"] == "POST":
+            return path == f"{PREFIX}/session"
+        return scope["method"] in ("GET", "HEAD") and (is_file_path(path) or wants_page(scope))
 
     def visitor(self, scope: Scope) -> Identity | None:
         """Who a request is from, by its session."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 import server.web
 from server.problem import problem
@@ -43,6 +45,8 @@ TYPES = {
 PLAIN = "application/octet-stream"
 VERSION = "v-"
 """What the first part of a path begins with, if it is the version of all files."""
+FOR_PROGRAMS = ("/api/", "/mcp", "/health", "/metrics", "/.well-known/", f"{PREFIX}/")
+"""What the paths begin with that no browser shows as a page."""
 REVALIDATED, KEPT = "no-cache", "max-age=31536000, immutable"
 
 
@@ -67,10 +71,19 @@ class StaticFiles:
     def routes(self) -> list[BaseRoute]:
         """The pages and what they load."""
         pages: list[BaseRoute] = [Route(path, self._page, methods=["GET"]) for path in PAGES]
-        return [*pages, Route(f"{PREFIX}/{{path:path}}", self._asset, methods=["GET"])]
+        assets = Route(f"{PREFIX}/{{path:path}}", self._asset, methods=["GET"])
+        return [*pages, assets, UnknownPage("/{path:path}", self._unknown, methods=["GET"])]
 
     async def _page(self, request: Request) -> Response:
         return _answer(request, await anyio.to_thread.run_sync(self._shell), TYPES[".html"])
+
+    async def _unknown(self, _: Request) -> Response:
+        """The page, which says that there is nothing."""
+        page = await anyio.to_thread.run_sync(self._shell)
+        if page is None:
+            return _missing()
+        headers = {"cache-control": "no-store", "content-security-policy": POLICY, "content-type": TYPES[".html"]}
+        return Response(page.content, 404, headers)
 
     async def _asset(self, request: Request) -> Response:
         version, _, path = request.path_params["path"].partition("/")
@@ -117,6 +130,22 @@ def _answer(request: Request, found: StaticFile | None, kind: str, caching: str 
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
     return Response(found.content, headers={**headers, "content-type": kind})
+
+
+class UnknownPage(Route):
+    """Every path that a browser asks for as a page. Its place is behind all others."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return super().matches(scope) if wants_page(scope) else (Match.NONE, {})
+
+
+def wants_page(scope: Scope) -> bool:
+    """Whether a browser asks for something to show, where there is neither data nor a file."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    path: str = scope["path"]
+    data = path.startswith(FOR_PROGRAMS) or path.endswith(".json")
+    return not data and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def is_file_path(path: str) -> bool:

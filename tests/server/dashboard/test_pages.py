@@ -130,6 +130,27 @@ async def test_no_path_names_what_is_not_a_file_of_the_pages(tmp_path: Path, fil
     assert "root:" not in body
 
 
+@pytest.mark.parametrize("config", [CONFIG, CONFIG + TOKENS])
+async def test_a_browser_at_an_unknown_path_is_shown_the_page_and_a_program_gets_a_problem(
+    tmp_path: Path, files: Path, config: str
+) -> None:
+    options = ApiOptions(files=files, environ={"ALICE": "a" * 40})
+    async with served_api(tmp_path, config, SCRIPTS, options) as api, api.client() as client:
+        page = await client.http.get("/nowhere/at/all", headers={"accept": "text/html,*/*;q=0.8"})
+        others = [
+            await client.http.get(path, headers={"accept": accept})
+            for path in ("/nowhere", "/api/nowhere", "/static/nothing", "/executions/x.json")
+            for accept in ("text/html", "*/*")
+            if (path, accept) != ("/nowhere", "text/html")
+        ]
+
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert page.headers["content-security-policy"]
+    assert "<title>Outrider</title>" in page.text
+    assert {answer.headers["content-type"] for answer in others} == {"application/problem+json"}
+    assert {answer.status_code for answer in others} <= {401, 404}
+
+
 async def test_the_data_of_each_page_is_beside_it(tmp_path: Path, files: Path) -> None:
     async with served_api(tmp_path, CONFIG, SCRIPTS, ApiOptions(files=files)) as api, api.client() as client:
         run = (await client.post("/api/executions", 201, name="Quick", task="go"))["execution_id"]
