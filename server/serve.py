@@ -44,6 +44,13 @@ QUICK_SECONDS = 1.5
 LEFT = 130
 """The exit code of a process that did not close in time."""
 
+PARTING = {
+    "keep": "running calls are finished first; `outrider resume` resumes the rest",
+    "finish": "executions are finished first; `outrider resume` resumes the rest",
+    "cancel": "executions are cancelled",
+}
+"""What a signal means for what runs, by `on_disconnect`."""
+
 GONE, STOPPED = "its client went away", "the server stopped"
 
 Transport = Callable[[Service], Awaitable[None]]
@@ -62,6 +69,9 @@ class Serving:
     """Whether there are metrics."""
     adopts: bool = True
     """Whether it resumes the open trees of dead processes by itself."""
+
+    tells: Callable[[str], object] = lambda _: None
+    """Tells the person at the terminal."""
 
     stopping: Latch = field(default_factory=Latch)
 
@@ -161,7 +171,10 @@ class Serving:
     async def _stop(self, carrying: anyio.CancelScope) -> None:
         if self.service.is_open:
             dispatcher = await self.service.dispatcher()
-            await come_to_rest(dispatcher, dispatcher.services.settings.serve.on_disconnect, STOPPED, _leave)
+            settings = dispatcher.services.settings.serve
+            if list(dispatcher.tree):
+                self.tells(f"stopping within {settings.shutdown_grace:g} s: {PARTING[settings.on_disconnect]}")
+            await come_to_rest(dispatcher, settings.on_disconnect, STOPPED, _leave)
         carrying.cancel("a signal")
 
 

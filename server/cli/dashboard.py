@@ -42,7 +42,7 @@ def dashboard(
 
         return Blueprint(settings, database, pace=PACE)
 
-    serving = Serving(blueprint, adopts=False)
+    serving = Serving(blueprint, adopts=False, tells=note)
     anyio.run(serving.run, _pages(port, serving, opens=not no_open))
     return 0
 

@@ -41,7 +41,7 @@ def serve(
 
         return Blueprint(chosen_settings(config), chosen_database(db, config))
 
-    serving = Serving(blueprint, counts=http is not None)
+    serving = Serving(blueprint) if http is None else Serving(blueprint, counts=True, tells=note)
     anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving))
     return 0
 

@@ -33,6 +33,23 @@ def test_the_printed_token_opens_one_page_on_an_empty_database(tmp_path: Path, s
         assert "Traceback" not in process.stderr.read()
 
 
+def test_a_signal_while_a_call_runs_is_answered_at_once(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    gate = shell.gate("gate")
+    with opened(shell, GATE=str(gate)) as (process, url, token), httpx2.Client(base_url=url, timeout=20) as http:
+        http.post("/api/session", json={"token": token}, headers=MARK)
+        assert http.post("/api/executions", json={"name": "Lead", "task": "go"}, headers=MARK).status_code == 201
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("the token in it opens one page")
+        with gate.open("w", encoding="utf-8"):  # opens once the call has come to the gate
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.readline()
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+    assert told == "note: stopping within 25 s: running calls are finished first; `outrider resume` resumes the rest\n"
+
+
 def test_it_shows_the_trees_of_dead_processes_and_resumes_one_only_when_asked(tmp_path: Path) -> None:
     shell = make_shell(tmp_path)
     gate = shell.gate("gate")
