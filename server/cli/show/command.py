@@ -72,7 +72,7 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
         elif part == "all":
             view.show()
         else:
-            put(view.tree_text())
+            put(view.origin_text() + view.tree_text())
 
 
 async def _plan(reads: Reads, execution: str, as_json: bool) -> None:

@@ -53,6 +53,9 @@ class ExecutionView:
     """What its tree needs to go on, if it is interrupted, and is not here."""
     short_id: str
     questions: Sequence[Question] = ()
+    origin: str = ""
+    """Where its tree was forked from, in words."""
+    continued_by: Sequence[str] = ()
 
     @property
     def pricing(self) -> set[str]:
@@ -78,6 +81,10 @@ class ExecutionView:
         width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else PIPED_WIDTH
         lines = drawn(rows_of(self.model.root, time.time(), fold=False), width)
         return "\n".join(line.plain for line in lines)
+
+    def origin_text(self) -> str:
+        """Where its tree was forked from, as a line above the tree; empty for another tree."""
+        return f"forked {self.origin}\n" if self.origin else ""
 
     def as_object(self) -> dict[str, Any]:
         """Everything about it."""
@@ -134,6 +141,8 @@ class ExecutionView:
         """Facts that only some executions have."""
         row = self.row
         facts = [("parent", row["parent_execution_id"] or ""), ("model", row["model"] or ""), ("budget", _budget(row))]
+        facts += [("forked", self.origin), ("continues", row["continues_execution_id"] or "")]
+        facts += [("continued", f"by {each}") for each in self.continued_by]
         if row["cancel_requested_at"]:
             facts.append(("cancelled", f"by {one_line(row['cancelled_by'] or '')}: {one_line(row['cancel_reason'] or '')}"))
         result = self._result()
@@ -188,9 +197,16 @@ async def load_view(reads: Reads, database: Path, execution: str) -> ExecutionVi
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
     root = row["root_execution_id"]
     needs = (await lacks_by_tree(reads, database, root)).get(root, ()) if gone else ()
-    return ExecutionView(
-        row, model, rows, remarks, gone, needs, await reads.short(execution), [*map(Question.of_row, open_)]
-    )
+    first = await reads.outlines.first_event(execution) if execution == root else None
+    origin = origin_words(json.loads(first["payload"])) if first and first["type"] == "execution.forked" else ""
+    later = [each["id"] for each in await reads.outlines.continuing(execution)]
+    questions = [*map(Question.of_row, open_)]
+    return ExecutionView(row, model, rows, remarks, gone, needs, await reads.short(execution), questions, origin, later)
+
+
+def origin_words(told: Mapping[str, Any]) -> str:
+    """Where a tree was forked from, by its first event."""
+    return f"from {told['forked_from']} at {told['at']}; {count(told['kept'], 'execution')} kept"
 
 
 # -- transcripts and tool calls ----------------------------------------------------------------------------------------

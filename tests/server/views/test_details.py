@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from db.tables import ApprovalRow, EventRow, ExecutionRow, MessageRow, ModelCallRow, ToolCallRow
 from runner.llm.protocol import Request
 from runner.result import completed
+from server.cli.show.execution_view import load_view
 from server.views import answers, figures, records
 from server.views.views import Views
 from tests.server.views.test_trees import CONFIG, DEEP, one, views_of
@@ -141,7 +142,13 @@ async def test_an_execution_names_those_that_continue_it_and_the_tree_it_was_for
         await opened.ended(later.id)
         first, fork, last = [await views.execution(each) for each in (ended.id, forked.id, later.id)]
         bundle = await views.bundle(forked.id)
+        reads = opened.dispatcher.services.database.reads
+        shown = [await load_view(reads, opened.database, each) for each in (forked.id, later.id)]
 
+    told = f"from {ended.id} at {worker.id}; 1 execution kept"
+    assert shown[0].origin_text() == f"forked {told}\n"
+    facts = [dict(line.split(maxsplit=1) for line in each.facts_text().splitlines()) for each in shown]
+    assert (facts[0]["forked"], facts[0]["continued"], facts[1]["continues"]) == (told, f"by {later.id}", forked.id)
     assert fork.origin == answers.ForkOrigin(forked_from=ended.id, at=worker.id, kept=1)
     assert bundle.executions[forked.id].origin == fork.origin
     assert (first.origin, last.origin, last.node.continues_execution_id) == (None, None, forked.id)
