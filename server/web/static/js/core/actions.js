@@ -17,38 +17,29 @@ import { guardForm } from "./form.js";
  * @property {string} [confirm] what the button says that does it, if not its title
  * @property {string} field the key of its text; empty: it takes none
  * @property {string} asks about its text
- * @property {boolean} needed it makes no sense without its text
+ * @property {boolean} [needed] it makes no sense without its text
  * @property {string} did
  */
 
 /** @type {ActionLine[]} */
 export const ACTIONS = [
   { name: "message", title: "Message", field: "text", asks: "What to tell it", needed: true, did: "message sent" },
-  {
-    name: "wrap-up",
-    title: "Wrap up",
-    field: "reason",
-    asks: "Reason (optional)",
-    needed: false,
-    did: "asked to wrap up",
-  },
+  { name: "wrap-up", title: "Wrap up", field: "reason", asks: "Reason (optional)", did: "asked to wrap up" },
   {
     name: "cancel",
     title: "Cancel",
     confirm: "Cancel execution",
     field: "reason",
     asks: "Reason (optional)",
-    needed: false,
     did: "cancel requested",
   },
-  { name: "resume", title: "Resume", field: "text", asks: "What to tell it (optional)", needed: false, did: "resumed" },
+  { name: "resume", title: "Resume", field: "text", asks: "What to tell it (optional)", did: "resumed" },
   {
     name: "rerun",
     title: "Run again",
     below: "Run again from here",
     field: "task",
     asks: "Another task (optional)",
-    needed: false,
     did: "started again",
   },
 ];

@@ -40,7 +40,13 @@ export function bannersOf(store, entry, execution, stream) {
   }
   if (execution?.origin) {
     const { forked_from, at, kept } = execution.origin;
-    say("forked", "note", `Forked from ${ending(forked_from)} at ${ending(at)}; ${countWords(kept, "execution")} kept.`, "", forked_from);
+    say(
+      "forked",
+      "note",
+      `Forked from ${ending(forked_from)} at ${ending(at)}; ${countWords(kept, "execution")} kept.`,
+      "",
+      forked_from,
+    );
   }
   const tries = stream.tries > 1 ? ` (${stream.tries})` : "";
   say("reconnecting", "warn", stream.state === "reconnecting" && `The connection is lost. Reconnecting${tries} …`);

@@ -48,7 +48,7 @@ export class Waterfall {
         element("span", { class: "x-swatch", "data-kind": "critical" }),
         "critical path: decided the end",
       ),
-      element("li", {}, "◆ dispatch refused"),
+      element("li", {}, "◆ refused"),
       element("li", {}, "⋯ nothing worked: drawn short"),
     );
     this.width = 0;
