@@ -16,7 +16,7 @@ from tests.support.terminal import typed
 TITLE, CLIPBOARD, CLEAR, COLOUR = "\x1b]0;OWNED\x07", "\x1b]52;c;T1dORUQ=\x07", "\x1b[2J\x1b[H", "\x1b[5;41mOWNED"
 HOSTILE = f"{TITLE}{CLIPBOARD}{CLEAR}{COLOUR}\x9b41m\x9d0;OWNED\x9c\u202eOWNED\u2066\x08\x7f\r over"
 
-OURS = re.compile(r"\x1b\[(?:\?25[lh]|[0-9]*[AKJ]|[0-9;]*m)")
+OURS = re.compile(r"\x1b\[(?:\?25[lh]|[0-9]*[ABKJ]|[0-9;]*m)")
 """What our own drawing uses: hide the cursor, go up, wipe a line or what is below, colours."""
 OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
