@@ -22,6 +22,8 @@ from server.cli.terminal.exits import CommandError, Exit, exit_of_status
 from server.cli.terminal.output import note, put_json_line
 from server.cli.terminal.signals import unless_left
 
+RESUMED = "a process has resumed it"
+
 
 class LiveWatch:
     """One execution, with everything below it, watched."""
@@ -34,8 +36,12 @@ class LiveWatch:
         """Show it until it ends, then its answer; the exit code is that of the execution."""
         view, short = tree_view(), await self._reads.short(self._execution)
 
+        resumed = False
+
         def tell(gone: bool) -> None:
-            words = f"its process is gone, `outrider resume {short}` resumes it" if gone else "a process has resumed it"
+            nonlocal resumed
+            resumed = not gone
+            words = f"its process is gone, `outrider resume {short}` resumes it" if gone else RESUMED
             view.painter.say(words)
 
         async def follow() -> None:
@@ -51,6 +57,8 @@ class LiveWatch:
             note(f"left, and stopped nothing; `outrider watch {short}` watches it again")
             return left
         self._check(short)
+        if resumed:
+            note(f"its process was gone, and {RESUMED}")  # it may have ended before the window could say so
         remarks = [f"{node.agent}: {remark}" for node in view.model.nodes.values() for remark in node.notes]
         ended = await self._ended(short, remarks)
         report.tell(ended, as_json=False)

@@ -291,8 +291,7 @@
  * @property {Record<string, Execution>} executions by id
  * @property {Record<string, Transcript>} transcripts by id of the execution; whole
  * @property {Record<string, Timeline>} timelines by id of the execution; whole
- * @property {Record<string, unknown> | null} [recording] for a replay
- * @property {Record<string, unknown> | null} [digests] for a replay
+ * @property {Record<string, unknown> | null} [recording] for a replay, with `digests` of all parts
  */
 
 /** @typedef {"live" | "reconnecting" | "caught_up" | "ended"} StreamState */

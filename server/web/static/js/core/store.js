@@ -72,7 +72,7 @@ function ownSums(node) {
   };
 }
 
-/** @param {TreeNode} node */
+/** @param {Pick<TreeNode, "input_tokens" | "output_tokens" | "cache_read_tokens" | "cache_write_tokens">} node */
 export function tokensOf(node) {
   return (
     (node.input_tokens || 0) +

@@ -138,16 +138,7 @@ export function commandLine(shell, command) {
     "div",
     { class: "command" },
     element("code", {}, command),
-    element(
-      "button",
-      {
-        class: "button",
-        "data-size": "small",
-        type: "button",
-        onclick: () => void copyText(shell, command, "command"),
-      },
-      "Copy",
-    ),
+    actionButton("copy", "Copy", () => void copyText(shell, command, "command"), { size: "small" }),
   );
 }
 
@@ -161,4 +152,17 @@ export function commandLine(shell, command) {
 export function actionButton(name, words, act, { kind, size, title, label } = {}) {
   const look = { class: "button", "data-kind": kind, "data-size": size, title, "aria-label": label };
   return element("button", { ...look, type: "button", "data-action": name, onclick: act }, words);
+}
+
+/**
+ * A table that scrolls within its frame.
+ * @param {string} label
+ * @param {Child[]} heads
+ * @param {HTMLElement} body
+ * @param {string} [frame] its classes
+ */
+export function dataTable(label, heads, body, frame = "scroll") {
+  const head = element("thead", {}, element("tr", {}, ...heads));
+  const region = { class: frame, tabindex: "0", role: "region", "aria-label": label };
+  return element("div", region, element("table", { class: "table" }, head, body));
 }

@@ -4,6 +4,7 @@
 
 import { element } from "../../core/dom.js";
 import { countWords, jsonText } from "../../core/format.js";
+import { dataTable } from "../parts.js";
 import { chips } from "./agent_cards.js";
 
 /** @import {Child} from "../../core/dom.js" */
@@ -138,28 +139,10 @@ export function pricesPart(prices) {
  */
 function table(heads, label, rows, numbers = []) {
   const look = (/** @type {number} */ column) => (numbers.includes(column) ? "number" : null);
-  return element(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    element(
-      "table",
-      { class: "table" },
-      element(
-        "thead",
-        {},
-        element("tr", {}, ...heads.map((head, column) => element("th", { scope: "col", class: look(column) }, head))),
-      ),
-      element(
-        "tbody",
-        {},
-        ...rows.map((cells) =>
-          element(
-            "tr",
-            { "data-row": true },
-            ...cells.map((cell, column) => element("td", { class: look(column) }, cell)),
-          ),
-        ),
-      ),
-    ),
-  );
+  const lines = rows.map((cells) => {
+    const found = cells.map((cell, column) => element("td", { class: look(column) }, cell));
+    return element("tr", { "data-row": true }, ...found);
+  });
+  const titles = heads.map((head, column) => element("th", { scope: "col", class: look(column) }, head));
+  return dataTable(label, titles, element("tbody", {}, ...lines));
 }

@@ -14,7 +14,7 @@ import {
   numberColumns,
   numberText,
 } from "../../core/table_text.js";
-import { actionButton, copyText } from "../parts.js";
+import { actionButton, copyText, dataTable } from "../parts.js";
 import { executionHref } from "../router.js";
 
 /** @import {Child} from "../../core/dom.js" */
@@ -108,25 +108,8 @@ function resultTable({ columns, rows }) {
   };
   const rest = element("div", { class: "row wrap" }, left, actionButton("more", "Show more", draw, { size: "small" }));
   draw();
-  return element(
-    "div",
-    { class: "stack" },
-    element(
-      "div",
-      { class: "card scroll sql-table", tabindex: "0", role: "region", "aria-label": "Rows" },
-      element(
-        "table",
-        { class: "table" },
-        element(
-          "thead",
-          {},
-          element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: look(column) }, column))),
-        ),
-        body,
-      ),
-    ),
-    rest,
-  );
+  const heads = columns.map((column) => element("th", { scope: "col", class: look(column) }, column));
+  return element("div", { class: "stack" }, dataTable("Rows", heads, body, "card scroll sql-table"), rest);
 }
 
 /**

@@ -5,8 +5,9 @@
 import { barChart, chartWidth, shareBar } from "../../core/chart.js";
 import { append, element, replaceChildren } from "../../core/dom.js";
 import { countWords, durationWords, numberWords, tokenNumber, usdWords } from "../../core/format.js";
+import { tokensOf } from "../../core/store.js";
 import { withQuery } from "../../sources/api.js";
-import { load, pageHead, price } from "../parts.js";
+import { dataTable, load, pageHead, price } from "../parts.js";
 
 /** @import {Child} from "../../core/dom.js" */
 /** @import {Usage, UsageRow} from "../../types_pages.js" */
@@ -23,11 +24,6 @@ const MEASURES = [
 ];
 
 const DAYS = ["7", "30", "90", "365"];
-
-/** @param {UsageRow} row */
-function tokensOf(row) {
-  return row.input_tokens + row.output_tokens + row.cache_read_tokens + row.cache_write_tokens;
-}
 
 /** @type {MountPage} */
 export function mountUsage(place, shell, route) {
@@ -234,44 +230,27 @@ function ranking(title, noun, rows, measure) {
 function usageTable(noun, rows, measure, bars = false) {
   const greatest = Math.max(1e-12, ...rows.map(measure.value));
   const number = (/** @type {Child} */ words) => element("td", { class: "number" }, words);
-  return element(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": `Usage by ${noun}` },
+  const heads = [
+    element("th", { scope: "col" }, noun),
+    bars && element("th", { scope: "col" }, measure.words.toLowerCase()),
+    ...["executions", "failed", "tokens", "cost", "time"].map((words) =>
+      element("th", { scope: "col", class: "number" }, words),
+    ),
+  ];
+  const lines = rows.map((row) =>
     element(
-      "table",
-      { class: "table" },
-      element(
-        "thead",
-        {},
-        element(
-          "tr",
-          {},
-          element("th", { scope: "col" }, noun),
-          bars && element("th", { scope: "col" }, measure.words.toLowerCase()),
-          ...["executions", "failed", "tokens", "cost", "time"].map((words) =>
-            element("th", { scope: "col", class: "number" }, words),
-          ),
-        ),
-      ),
-      element(
-        "tbody",
-        {},
-        ...rows.map((row) =>
-          element(
-            "tr",
-            {},
-            element("th", { scope: "row" }, noun === "agent" ? agentLink(row.name) : row.name),
-            bars && element("td", { class: "share-cell" }, shareBar(measure.value(row) / greatest)),
-            number(numberWords(row.executions)),
-            number(row.failed === 0 ? element("span", { class: "faint" }, "0") : numberWords(row.failed)),
-            number(tokenNumber(tokensOf(row))),
-            number(price(row.cost_usd, row.pricing)),
-            number(durationWords(row.seconds)),
-          ),
-        ),
-      ),
+      "tr",
+      {},
+      element("th", { scope: "row" }, noun === "agent" ? agentLink(row.name) : row.name),
+      bars && element("td", { class: "share-cell" }, shareBar(measure.value(row) / greatest)),
+      number(numberWords(row.executions)),
+      number(row.failed === 0 ? element("span", { class: "faint" }, "0") : numberWords(row.failed)),
+      number(tokenNumber(tokensOf(row))),
+      number(price(row.cost_usd, row.pricing)),
+      number(durationWords(row.seconds)),
     ),
   );
+  return dataTable(`Usage by ${noun}`, heads, element("tbody", {}, ...lines));
 }
 
 /** @param {string} agent */
