@@ -22,7 +22,7 @@ import { ExecutionView } from "./execution_view.js";
  * @property {(key: string, value: string) => void} [remember]
  * @property {(standing: {agent: string, status: string, ended: boolean}) => void} [standing] for the title of the page
  * @property {(words: string) => void} [toast] else the view shows its own
- * @property {{shown: string, does: string}[]} [keys] keys of the shell, for the help; it hands on those that it does not take
+ * @property {() => void} [help] shows all keys; such a shell hands on those that it does not take
  * @property {string} [home] the address of the list
  * @property {(open: boolean) => void} [over] the detail covers the tree, or no longer does
  * @property {() => void} [back] the reader leaves

@@ -96,7 +96,7 @@ export class ExecutionView {
     });
     parent.append(this.panes.element);
     // A shell with keys of its own hands on what it does not take.
-    if (hooks.keys === undefined) this.panes.element.addEventListener("keydown", (event) => this.reader.pressed(event));
+    if (hooks.help === undefined) this.panes.element.addEventListener("keydown", (event) => this.reader.pressed(event));
     this.ticking = setInterval(() => this.tick(), 1000);
   }
 

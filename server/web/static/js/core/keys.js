@@ -66,12 +66,9 @@ export function commandOf(event) {
   return KEYS.find((line) => line.keys.includes(event.key))?.command ?? null;
 }
 
-/**
- * The table of keys, to be shown.
- * @param {{shown: string, does: string}[]} [more] keys of the shell around
- */
-export function keyHelp(more = []) {
-  const lines = [...KEYS, ...more].map((line) =>
+/** The table of keys, to be shown. */
+export function keyHelp() {
+  const lines = KEYS.map((line) =>
     element(
       "div",
       { class: "x-keyline" },

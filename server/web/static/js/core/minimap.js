@@ -84,14 +84,9 @@ export class Minimap {
       if (moves) this.zoom(clampedWindow(view.from + x - start, view.to - view.from));
       else if (Math.abs(x - start) > 0.01) this.zoom({ from: Math.min(start, x), to: Math.max(start, x) });
     };
-    const end = () => {
-      this.element.removeEventListener("pointermove", move);
-      this.element.removeEventListener("pointerup", end);
-      this.element.removeEventListener("pointercancel", end);
-    };
+    const end = () => this.element.removeEventListener("pointermove", move);
     this.element.addEventListener("pointermove", move);
-    this.element.addEventListener("pointerup", end);
-    this.element.addEventListener("pointercancel", end);
+    this.element.addEventListener("lostpointercapture", end, { once: true });
   }
 }
 

@@ -69,7 +69,7 @@ export class Reader {
       search: () => toolbar.search.focus(),
       focus: () => grid.element.focus(),
       follow: () => this.follow(!this.follows),
-      help: () => showKeys(hooks.keys ?? []),
+      help: () => (hooks.help ?? showKeys)(),
       open: () => panes.openDetail(true, true),
       peek: () => panes.openDetail(null),
       back: () => this.back(),

@@ -66,13 +66,10 @@ function toolButton(words, command, title, does) {
   );
 }
 
-/**
- * Shows the table of keys.
- * @param {{shown: string, does: string}[]} more keys of the shell around
- */
-export function showKeys(more) {
+/** Shows the table of keys. */
+export function showKeys() {
   const close = element("button", { type: "submit" }, "Close");
-  const form = element("form", { method: "dialog" }, element("h2", {}, "Keys"), keyHelp(more), close);
+  const form = element("form", { method: "dialog" }, element("h2", {}, "Keys"), keyHelp(), close);
   const dialog = element("dialog", { class: "x-dialog", "aria-label": "Keys", "data-dialog": "keys" }, form);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

@@ -4,7 +4,7 @@
 
 import { setAttribute } from "../../core/dom.js";
 import { mountExecution } from "../../core/execution.js";
-import { SHELL_KEYS } from "../keys.js";
+import { openHelp } from "../help.js";
 import { remember, remembered } from "../memory.js";
 import { executionHref } from "../router.js";
 
@@ -60,9 +60,7 @@ class ExecutionPage {
         remember: (key, value) => remember(`execution.${key}`, value),
         standing: (standing) => this.stands(standing),
         toast: (words) => shell.toast(words),
-        keys: SHELL_KEYS.flatMap(({ title, keys }) =>
-          title === "Everywhere" ? keys.map(({ keys: each, words }) => ({ shown: each.join(" "), does: words })) : [],
-        ),
+        help: openHelp,
         home: "/",
         over: (open) => {
           if (open === Boolean(history.state?.over)) return;
