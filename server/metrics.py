@@ -70,7 +70,9 @@ class Metrics:
 
     def _executions(self) -> None:
         self._ended = self._counter(names.EXECUTIONS, "Ended executions", ("agent", "status", "outcome"))
-        self._lasted = self._histogram(names.EXECUTION_SECONDS, "From spawn to end", ("agent",), WORK)
+        self._lasted = self._histogram(
+            names.EXECUTION_SECONDS, "From spawn to end, without times when no process ran it", ("agent",), WORK
+        )
         self._agents = self._seconds(names.INVOKE_AGENT_DURATION, "Executions of agents", (AGENT, ERROR), WORK)
         self._chains = self._seconds(names.INVOKE_WORKFLOW_DURATION, "Executions of chains", (WORKFLOW, ERROR), WORK)
         self._resumed = self._counter(names.RESUMED, "Executions taken over from other processes", ())

@@ -128,7 +128,7 @@ class Execution:
         place_above = parent.above if parent is not None else None
         self.node: Node = node_of(environment.services, request, row, position, place_above)
         status = ExecutionStatus(request.start.status if row is None else row["status"])
-        self.life = Life.of(status, row)
+        self.life = Life(status, 1 if row is None else row["attempt"])
         granted = request.dispatch.granted
         self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=granted)
         self.children: Children[Execution] = Children(self.limits)

@@ -7,15 +7,13 @@ Owns the causes of a stop and the one function that maps every end, including an
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from traceback import format_tb
 from typing import Literal
 
 import anyio
 
-from db.clock import loop_time, moment
+from db.clock import loop_time
 from db.errors import StoreError
-from db.rows.reads import Record
 from db.status import ExecutionStatus
 from runner.errors import Interrupted, Refusal, RunnerError, ServerMissing
 from runner.llm.protocol import ModelError
@@ -81,14 +79,6 @@ class Life:
     cause: Cause | None = None
     failed: bool = False
     """Whether its strategy ended without a result, so that its children are being cancelled."""
-
-    @classmethod
-    def of(cls, status: ExecutionStatus, row: Record | None) -> Life:
-        """The state of a new execution, or of a stored one, which lasts since its spawn in another process."""
-        if row is None:
-            return cls(status, 1)
-        age = (datetime.now(UTC) - moment(row["created_at"])).total_seconds()
-        return cls(status, row["attempt"], anyio.current_time() - age)
 
     @property
     def elapsed(self) -> float:

@@ -261,7 +261,6 @@
 
 /** @typedef {{id: string, spans: Span[], events: StreamEvent[], next_seq: number | null}} Timeline */
 /** @typedef {{type: string, title: string, status: number, detail: string, hint: string}} Problem */
-
 /** @typedef {{words: string[], executions: number, running: number, pending: number}} Consequences */
 
 /**
@@ -291,7 +290,8 @@
  * @property {Record<string, Execution>} executions by id
  * @property {Record<string, Transcript>} transcripts by id of the execution; whole
  * @property {Record<string, Timeline>} timelines by id of the execution; whole
- * @property {Record<string, unknown> | null} [recording] for a replay, with `digests` of all parts
+ * @property {Record<string, unknown> | null} [recording] for a replay
+ * @property {Record<string, unknown> | null} [digests] for a replay
  */
 
 /** @typedef {"live" | "reconnecting" | "caught_up" | "ended"} StreamState */
