@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anyio.to_thread
+
 from registry import ChainSpec
 from runner.approvals.approvals import ApprovalAnswer, outcome_of
 from runner.core.guard import entry_of
@@ -47,7 +49,7 @@ async def start_demo(call: ApiCall) -> StartAnswer:
     if not can_start_demo(call):
         hint = f"`outrider demo` shows it; the configuration here has no chain `{DEMO_CHAIN}`"
         raise ApiRefused(CONFLICT, "the demo cannot be started with this configuration", hint)
-    settings = demo_settings()
+    settings = await anyio.to_thread.run_sync(demo_settings)
     alert: Mapping[str, Any] = json.loads((incident_folder() / "alert.json").read_text(encoding="utf-8"))
     child = await call.caller.start_with(settings, chain_order(settings, ChainRequest(DEMO_CHAIN, input=alert)))
     return StartAnswer(execution_id=child.id, status=child.status)

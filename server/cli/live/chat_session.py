@@ -21,12 +21,13 @@ from runner.service.order import Order
 from runner.snapshot import Snapshot
 from runner.text import language_of
 from server.app import Blueprint, open_service
-from server.cli.live.live_run import Afterwards, LiveRun, Signals, ending_signals
+from server.cli.live.live_run import Afterwards, LiveRun, Signals
 from server.cli.show import report
 from server.cli.show.tree_view import tree_view
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.keyboard import Keyboard
 from server.cli.terminal.output import note, tell
+from server.cli.terminal.signals import polite_stops
 
 LINGER_SECONDS = 10.0
 """How long the process stays after the last answer, for what is learned from it; what takes longer goes on elsewhere."""
@@ -58,7 +59,7 @@ class ChatSession:
         """Until there is nothing more to read; the exit of the last message."""
         keyboard, code = Keyboard(), int(Exit.DONE)
         # One receiver for all of it: where one ends, the interpreter's own handler would tear the event loop.
-        with anyio.open_signal_receiver(*ending_signals()) as signals:
+        with anyio.open_signal_receiver(signal.SIGINT, *polite_stops()) as signals:
             async with open_service(blueprint) as service:
                 while isinstance(said := await self._next(keyboard, signals), str):
                     if said.strip():

@@ -30,6 +30,7 @@ from server.cli.show.tree_view import TreeView
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.options import person
 from server.cli.terminal.output import tell as tell_failure
+from server.cli.terminal.signals import polite_stops
 from server.shutdown import come_to_rest, leave_after
 
 LEAVE_SECONDS = 3.0
@@ -43,14 +44,6 @@ _CANCELS = {"requested": "the tree is cancelled", "already_finished": "the tree 
 CATCH_UP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """Between looks at whether the database can be written."""
-
-
-def ending_signals() -> tuple[signal.Signals, ...]:
-    """The signals that end a command. Under `nohup` the end of the terminal does not."""
-    hangup = getattr(signal, "SIGHUP", None)
-    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
-        return (signal.SIGINT, signal.SIGTERM)
-    return (signal.SIGINT, signal.SIGTERM, hangup)
 
 
 Signals = AsyncIterator[signal.Signals]
@@ -92,7 +85,7 @@ class LiveRun:
 
     async def run(self, tell: Callable[[EndedRun], None]) -> EndedRun:
         """Run the tree; `tell` hears of its end before the service closes. Raises CommandError when left early."""
-        with anyio.open_signal_receiver(*ending_signals()) as signals:
+        with anyio.open_signal_receiver(signal.SIGINT, *polite_stops()) as signals:
             return await self.run_minding(signals, tell)
 
     async def run_minding(self, signals: Signals, tell: Callable[[EndedRun], None]) -> EndedRun:
