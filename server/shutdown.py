@@ -1,11 +1,12 @@
 """Shutdown of a process within its grace period. Apart from `serve`, because `outrider run` needs it without an MCP server.
 
-Owns how the grace period is divided between draining and closing, and the forced exit when both take too long. Must not
-know: the cause of the shutdown. Invariant: the process has exited when the grace period is over.
+Owns which signals ask for it, how the grace period is divided between draining and closing, and the forced exit when both
+take too long. Must not know: the cause of the shutdown. Invariant: the process has exited when the grace period is over.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -30,3 +31,9 @@ def leave_after(seconds: float, leave: Callable[[], object]) -> None:
     timer = threading.Timer(seconds, leave)
     timer.daemon = True
     timer.start()
+
+
+def polite_stops() -> tuple[signal.Signals, ...]:
+    """Signals that ask a process to end. One that is ignored, as `nohup` does with a hangup, stays ignored."""
+    asked = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
+    return tuple(each for each in asked if signal.getsignal(each) is not signal.SIG_IGN)

@@ -71,8 +71,9 @@ def _replayed(recording: Recording, servers: Settings | None) -> Replayed | None
 
     import anyio
 
-    from server.cli.terminal.signals import polite_stops, unless_signalled
+    from server.cli.terminal.signals import unless_signalled
     from server.replay import replay as replayed
+    from server.shutdown import polite_stops
 
     ended: Replayed | None = None
 

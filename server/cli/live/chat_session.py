@@ -27,7 +27,7 @@ from server.cli.show.tree_view import tree_view
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.keyboard import Keyboard
 from server.cli.terminal.output import note, tell
-from server.cli.terminal.signals import polite_stops
+from server.shutdown import polite_stops
 
 LINGER_SECONDS = 10.0
 """How long the process stays after the last answer, for what is learned from it; what takes longer goes on elsewhere."""

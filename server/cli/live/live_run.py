@@ -30,8 +30,7 @@ from server.cli.show.tree_view import TreeView
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.options import person
 from server.cli.terminal.output import tell as tell_failure
-from server.cli.terminal.signals import polite_stops
-from server.shutdown import come_to_rest, leave_after
+from server.shutdown import come_to_rest, leave_after, polite_stops
 
 LEAVE_SECONDS = 3.0
 """How long leaving at once may take: enough to stop upstream processes, short enough to be at once."""

@@ -37,9 +37,3 @@ async def unless_signalled(work: Callable[[], Awaitable[None]], minded: Sequence
             await work()
             group.cancel_scope.cancel("done")
     return came
-
-
-def polite_stops() -> tuple[signal.Signals, ...]:
-    """Signals that ask a process to end. One that is ignored, as `nohup` does with a hangup, stays ignored."""
-    asked = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
-    return tuple(each for each in asked if signal.getsignal(each) is not signal.SIG_IGN)
