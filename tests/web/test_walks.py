@@ -62,6 +62,7 @@ async def test_keys_lead_from_the_list_to_a_call_of_a_leaf_cancel_it_and_lead_ba
             await expect(page.locator("[data-depth=turns]")).to_have_attribute("aria-selected", "true")
             await page.keyboard.press("Enter")
             await expect(page.locator(".x-transcript")).to_be_focused()
+            await page.locator(".x-call > summary").first.wait_for()
             await press_until(page, "Tab", ".x-call > summary")
             await page.keyboard.press("Enter")
             card = page.locator("details.x-call[open]")
